@@ -116,6 +116,7 @@ def test_a_link_of_another_site_leads_to_the_page_and_to_nothing_else(http: Http
     for site in ("cross-site", "same-site"):
         link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
         assert http.get("/ui/runs/1", link).status == 200
+        assert http.get("/", link | {"Accept": "text/html"}).status == 302
         assert http.get("/api/v1/runs", link).code == "wrong_origin"
         for dest in ("iframe", "script", "image"):
             assert http.get("/ui/", link | {"Sec-Fetch-Dest": dest}).code == "wrong_origin"

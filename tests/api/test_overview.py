@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -207,6 +208,31 @@ def test_it_is_made_once_for_all_readers_with_the_same_view(monkeypatch: pytest.
             feed.leave(subscriber)
         await task
         assert feed._overviewing is None, "nobody reads any longer"
+        await feed.close()
+
+    asyncio.run(body())
+
+
+def test_an_answer_that_was_long_in_coming_does_not_silence_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have waited for a scheduler that died, for its successor."""
+    monkeypatch.setattr("interlock.api.feed.EVERY_OVERVIEW", 0.01)
+    monkeypatch.setattr("interlock.api.feed.MOST_REST", 0.02)
+    monkeypatch.setattr("interlock.api.overview.FRESH", 0.0)
+    monkeypatch.setattr("interlock.api.feed.perf_counter", count(0, 100).__next__)
+
+    async def body() -> None:
+        scheduler: Any = Scheduler()
+        store = MemoryStore()
+        await store.open()
+        feed = Feed(store, scheduler)
+        Overviews(store, scheduler, feed)
+        subscriber = Subscriber(Wish(types=frozenset({"overview"})), Sink(scheduler.changed))  # type: ignore[arg-type]
+        subscriber.go_live()
+        feed.join(subscriber)
+        await scheduler.until(lambda: scheduler.asked[None] >= 3)
+        task: Any = feed._overviewing
+        feed.leave(subscriber)
+        await task
         await feed.close()
 
     asyncio.run(body())

@@ -95,6 +95,14 @@ async def test_a_timer_that_a_turn_sets_does_not_end_the_next_one(folder: Path) 
     assert of(heard) == [("Started", "a"), ("Finished", "a"), ("Started", "b"), ("Finished", "b")]
 
 
+async def test_many_short_turns_in_a_row_block_no_process(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Together they take longer than one may, so the last ones wait longer than that in their process."""
+    names = list("abcdefgh")
+    heard = await taken(folder, *(turn(name, "long") for name in names))
+    assert of(heard) == [(kind, name) for name in names for kind in ("Started", "Finished")]
+    assert "blocks process" not in caplog.text
+
+
 class Timed(Links):
     """Notes when something is sent, and how many turns have ended in it."""
 

@@ -98,7 +98,7 @@ class Door:
 
 def _follows_link(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
     """Return whether a browser follows a link to the dashboard, from wherever: the page alone is nobody's secret."""
-    return is_page(scope["path"]) and headers.get(b"sec-fetch-dest") == b"document"
+    return (scope["path"] == "/" or is_page(scope["path"])) and headers.get(b"sec-fetch-dest") == b"document"
 
 
 @lru_cache(16)

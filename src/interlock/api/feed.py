@@ -48,6 +48,7 @@ OVERVIEW = EVENT_NAMES[Overview]
 TYPES = frozenset(EVENT_NAMES[kind] for kind in EVENT_NAMES if kind not in (HelloEvent, GapEvent, Overview))
 """the types that a reader gets who chooses none"""
 EVERY_OVERVIEW = 1.0  # least seconds between two overviews
+MOST_REST = 5.0  # seconds: an answer that had to wait for the next scheduler took its time, and no work
 REST_OF_OVERVIEWS = 9.0  # rest after making them, as a multiple of the time that it took
 
 
@@ -380,11 +381,13 @@ class Feed:
         """Send readers who want it the overview whenever it has changed, until no such reader is left."""
         try:
             while tenants := {wish.tenant for wish in self._groups if OVERVIEW in wish.types}:
-                begun = perf_counter()
+                took = 0.0
                 for tenant in tenants:
-                    with suppress(InterlockError):  # the scheduler is away, and the reader sees no news
+                    begun = perf_counter()
+                    with suppress(InterlockError):  # the scheduler is away: the reader sees no news, and nobody worked
                         self._send_overview(tenant, framed(frame(await overview_of(tenant))))
-                await asyncio.sleep(max(EVERY_OVERVIEW, REST_OF_OVERVIEWS * (perf_counter() - begun)))
+                        took += perf_counter() - begun
+                await asyncio.sleep(min(max(EVERY_OVERVIEW, REST_OF_OVERVIEWS * took), MOST_REST))
         finally:
             self._overviewing = None
 

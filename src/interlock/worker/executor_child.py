@@ -58,6 +58,7 @@ class ExecutorChild(asyncio.Protocol):
     def __init__(self, pool: "ProcessPool", isolated: bool, turns: bool = False) -> None:
         self.pool = pool
         self.isolated = isolated
+        self.heard_at = 0.0  # when an attempt last began or ended, by the clock of the loop
         self.turns = turns  # whether it is for turns of workflows, which wait in it for each other
         self.attempts: dict[Key, FunctionAttempt] = {}
         self.doomed = False  # gets TERM when it holds only attempts whose grace is over

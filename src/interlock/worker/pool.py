@@ -198,9 +198,11 @@ class ProcessPool(Executor):
             await asyncio.wait([child.gone for child in self._children])
 
     def heard(self, child: ExecutorChild, message: m.Message) -> None:
-        if isinstance(message, (m.Started, m.Finished)) and message.ago:
-            # Between an executor process and its host, `ago` is an instant of the machine's elapsed time.
-            force_setattr(message, "ago", max(0.0, elapsed() - message.ago))
+        if isinstance(message, (m.Started, m.Finished)):
+            if message.ago:
+                # Between an executor process and its host, `ago` is an instant of the machine's elapsed time.
+                force_setattr(message, "ago", max(0.0, elapsed() - message.ago))
+            child.heard_at = asyncio.get_running_loop().time()
         if isinstance(message, (m.Finished, m.Expired, m.Revoked)):
             self._take_back(child, message)
         elif isinstance(message, m.Started):
@@ -308,7 +310,9 @@ class ProcessPool(Executor):
             waiting = [attempt.sent_at for attempt in attempts if attempt.sent_at is not None]
             if child is None or self._closing or not waiting:
                 continue
-            if child.ready and asyncio.get_running_loop().time() - min(waiting) >= STALL:
+            # Turns wait for those before them: only one that takes long blocks their process.
+            since = max(min(waiting), child.heard_at if child is self._turns else 0.0)
+            if child.ready and asyncio.get_running_loop().time() - since >= STALL:
                 logger.warning("a handler blocks process %d; other runs move to a new one", child.process.pid)
                 child.retire()
                 if child is self._shared:
