@@ -54,7 +54,7 @@ export const entries = {
 } as const
 
 export const failures = {
-  empty: "no failures",
+  empty: "no run has failed in this time",
   columns: [
     {"title": "runs", "field": "count", "form": "number", "right": true, "spare": 0, "wide": false},
     {"title": "job", "field": "job", "form": "text", "right": false, "spare": 0, "wide": false},

@@ -226,7 +226,8 @@ def test_an_answer_that_was_long_in_coming_does_not_silence_the_next_ones(monkey
         await store.open()
         feed = Feed(store, scheduler)
         Overviews(store, scheduler, feed)
-        subscriber = Subscriber(Wish(types=frozenset({"overview"})), Sink(scheduler.changed))  # type: ignore[arg-type]
+        sink: Any = Sink(scheduler.changed)
+        subscriber = Subscriber(Wish(types=frozenset({"overview"})), sink)
         subscriber.go_live()
         feed.join(subscriber)
         await scheduler.until(lambda: scheduler.asked[None] >= 3)

@@ -36,10 +36,16 @@ async def lives():
         print("async cleaned up")
 
 
+def rest():
+    # In pieces: a signal that comes right before one begins is handled when it is over.
+    for _ in range(30_000):
+        time.sleep(0.02)
+
+
 def plain():
     try:
         print("plain is up")
-        time.sleep(600)
+        rest()
     except Exception:
         print("never")
     finally:
@@ -60,10 +66,10 @@ async def stubborn():
 def stubborn_now():
     try:
         print("stubborn is up")
-        time.sleep(600)
+        rest()
     except SystemExit:
         print("stubborn stays")
-        time.sleep(600)
+        rest()
 
 
 async def returns(anything=5, *more, **named):

@@ -94,7 +94,7 @@ RARE = {
         ("engine_frees_twice", Faults.only(), "are not those of the runs"),
         ("engine_ignores_delays", Faults.only(), "elapsed time"),
         ("engine_ignores_types", Faults.only(), "against its rules|failed for good"),
-        ("engine_counts_wall_time", JUMPS, "elapsed time|was said to wait"),
+        ("engine_counts_wall_time", JUMPS, "elapsed time|was said to wait|, it had "),
         ("engine_explains_once", Faults.only(), "was said to"),
         ("engine_explains_late", Faults.only(), "was said to wait"),
         ("engine_forgets_places", DEATHS, "passed, |may be"),

@@ -11,7 +11,7 @@ from interlock.model.failures import FailureGroup
 
 FAILURES = Listing[FailureGroup](
     "failures",
-    "no failures",
+    "no run has failed in this time",
     Column("runs", "count", NUMBER),
     Column("job"),
     Column("newest", form=AGE),
