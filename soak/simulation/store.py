@@ -159,6 +159,7 @@ class FaultyStore(Store, Leases):
         self._trace = trace
         self.sabotage = sabotage or StoreSabotage()
         self._known = 0  # commits that were confirmed or seen
+        self._epochs: dict[str, int] = {}  # name of a lease → its highest epoch that was seen
 
     async def _work(self, longest: float, doubt: Exception | None = None) -> None:
         """Take the time the call needs, and fail if this is when it fails."""
@@ -256,7 +257,7 @@ class FaultyStore(Store, Leases):
             await asyncio.sleep(self._rng.uniform(0, 0.2))
             self._disk.apply(batch)
         else:
-            if self._disk.has_lease(lease) and not self.is_current:
+            if self._went_back(lease.name) or (self._disk.has_lease(lease) and not self.is_current):
                 raise OutcomeUnknown("it ends at another position")
             await self._disk.commit(batch, lease)
         self._known = self._disk.commits
@@ -265,6 +266,11 @@ class FaultyStore(Store, Leases):
     def is_current(self) -> bool:
         """Whether the store has all that this scheduler has stored, and nothing else."""
         return self._known == self._disk.commits
+
+    def _went_back(self, name: str) -> bool:
+        """Whether the store is behind an epoch that this scheduler has seen."""
+        known = self._disk.leases.get(name)
+        return (0 if known is None else known.epoch) < self._epochs.get(name, 0)
 
     def _spoil(self, batch: Batch) -> None:
         if self.sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
@@ -405,7 +411,10 @@ class FaultyStore(Store, Leases):
             self._disk.leases[name] = msgspec.structs.replace(known, ends_at=known.ends_at - 1.0)
         if known is not None and self._loop.time() - self._disk.left.get(known.holder, inf) >= GONE:
             known = self._disk.leases[name] = msgspec.structs.replace(known, ends_at=0.0)
+        if known is not None and self._went_back(name):
+            known = self._disk.leases[name] = msgspec.structs.replace(known, epoch=self._epochs[name])
         lease = await self._disk.take(name, holder, token, ttl, again and not self.sabotage.forgets_holders)
+        self._epochs[name] = max(self._epochs.get(name, 0), self._disk.leases[name].epoch)
         if lease is None:
             self._known = max(self._known, self._disk.commits)
             return None
@@ -418,10 +427,15 @@ class FaultyStore(Store, Leases):
             return lease
         doubt = StoreUnavailable("simulated")
         await self._work(self._faults.longest_write, doubt)
-        renewed = await self._write(lambda: self._disk.renew(lease, ttl), doubt, True)
+        renewed = await self._write(lambda: self._renew(lease, ttl), doubt, True)
         if not self.is_current:
             raise OutcomeUnknown("it ends at another position")
         return renewed
+
+    async def _renew(self, lease: Lease, ttl: float) -> Lease:
+        if self._went_back(lease.name):
+            raise OutcomeUnknown("it has an earlier epoch")
+        return await self._disk.renew(lease, ttl)
 
     async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
         doubt = StoreUnavailable("simulated")

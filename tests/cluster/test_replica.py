@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.cluster.nodes import Cluster, Node, clean_cluster
+from tests.cluster.nodes import SCHEDULER, Cluster, Node, clean_cluster
 from tests.cluster.test_two_nodes import held_at
 from tests.helpers.places import lines_of
 from tests.helpers.postgres import Server, execute, fetch, own_server
@@ -73,8 +73,7 @@ def test_a_leader_whose_server_is_replaced_by_a_replica_that_lagged_says_what_is
         node = cluster.nodes["a"]
         kept, kept_name = held_at(cluster, node)
         wait_until(follows(primary), "the replica has everything")
-        (sender,) = [one.pid for one in every_process() if "walsender" in one.command and _is_of(primary, one.pid)]
-        os.kill(sender, signal.SIGSTOP)
+        _lag(primary)
         lost, lost_name = held_at(cluster, node)
         fail_over(primary, replica)
         wait_until(lambda: "acknowledged runs may be gone" in node.said, "its log says so", 60.0)
@@ -89,6 +88,34 @@ def test_a_leader_whose_server_is_replaced_by_a_replica_that_lagged_says_what_is
         assert node.run(kept)["state"] in ("dispatched", "running")
         (cluster.folder / f"{kept_name}.go").touch()
         node.wait_for(kept, "succeeded")
+
+
+@pytest.mark.behaviour("REC-8")
+def test_a_leader_whose_server_goes_back_behind_its_own_take_of_the_lease_says_so_and_leads_on() -> None:
+    """There, the lease is that of the scheduler before it, which is gone, and is none that has led since."""
+    with replicated("a") as (primary, replica, cluster):
+        node = cluster.nodes["a"]
+        node.wait_for(node.submit("add", left=2), "succeeded")
+        wait_until(follows(primary), "the replica has everything")
+        _lag(primary)
+        before = node.epoch()
+        node.signal_part(SCHEDULER, signal.SIGKILL)
+        wait_until(lambda: node.epoch() > before, "another scheduler leads", 60.0)
+        leads = node.process_of(SCHEDULER)
+        lost, _ = held_at(cluster, node)
+        fail_over(primary, replica)
+        wait_until(lambda: "acknowledged runs may be gone" in node.said, "its log says so", 60.0)
+        wait_until(lambda: _detail(node) is not None, "it is ready", 60.0)
+        assert node.process_of(SCHEDULER) == leads
+        assert "another scheduler has led since" not in node.said
+        assert node.run(lost) is None
+        assert fetch(replica.url, f"SELECT epoch FROM {SCHEMA}.leases") > before + 1
+        assert node.wait_for(node.submit("add", left=2), "succeeded")["result"] == 3
+
+
+def _lag(primary: Server) -> None:
+    (sender,) = [one.pid for one in every_process() if "walsender" in one.command and _is_of(primary, one.pid)]
+    os.kill(sender, signal.SIGSTOP)
 
 
 def _is_of(server: Server, pid: int) -> bool:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from interlock.error import LeaseLost
+from interlock.error import LeaseLost, OutcomeUnknown
 from interlock.ports.leases import Lease
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
-from tests.contract.conftest import AnyStore, WithStore, opened
+from soak.simulation.store import Disk
+from tests.contract.conftest import AnyStore, WithStore, opened, run_simulated
 
 pytestmark = pytest.mark.behaviour("LEA-1")
 
@@ -195,3 +196,21 @@ def test_the_epoch_is_kept_when_the_store_is_closed(with_store: WithStore) -> No
 
     with_store(first)
     with_store(second)
+
+
+@pytest.mark.behaviour("REC-8")
+def test_a_simulated_store_that_has_gone_back_behind_a_take_is_found_as_one_on_a_server() -> None:
+    disk = Disk()
+
+    async def body(store: AnyStore) -> None:
+        await take(store, "a")
+        before = dict(disk.leases)
+        lease = await take(store, "a")
+        disk.leases = before
+        with pytest.raises(OutcomeUnknown):
+            await store.renew(lease, LONG)
+        again = await store.take(NAME, "a", lease.token, LONG, again=True)
+        assert again is not None
+        assert again.epoch == 3
+
+    run_simulated(disk, body)

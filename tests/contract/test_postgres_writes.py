@@ -370,3 +370,95 @@ async def test_a_server_that_has_gone_back_is_found_at_the_next_write_and_at_the
         assert [one and one.lost for one in taken] == [8, 0]
     finally:
         await second.close()
+
+
+@asynccontextmanager
+async def behind_a_take(store: PostgresStore, url: str, is_released: bool = False) -> AsyncIterator[tuple[Lease, Any]]:
+    """A server without the last take of the lease, and without the commit after it: an earlier holder, which is gone,
+    seems to have it, or to have released it."""
+    earlier = patient(url)
+    await earlier.open()
+    first = await earlier.take("scheduler", "earlier", "t0", 1000.0)
+    assert first is not None
+    async with beside(url) as other:
+        await other.execute("CREATE TABLE kept AS SELECT * FROM leases")
+        await earlier.release(first)
+        await earlier.close()
+        for _ in range(2):
+            lease = await store.take("scheduler", "tester", "t1", 1000.0)
+        assert lease is not None
+        assert lease.epoch == 3
+        await store.commit(one_run("r1", 7), lease)
+        await other.execute("TRUNCATE history, leases; INSERT INTO leases SELECT * FROM kept; DROP TABLE kept")
+        if is_released:
+            await other.execute("UPDATE leases SET holder = '', token = '', ends_at = 0")
+        yield lease, other
+
+
+@pytest.mark.behaviour("REC-8")
+async def test_a_server_that_has_gone_back_behind_the_take_of_its_leader_is_found_by_every_write(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    """It knows an earlier holder, which is not one that has led since."""
+    async with behind_a_take(store, postgres_url) as (lease, _):
+        for write in (store.renew(lease, 1000.0), store.commit(one_run("r2", 8), lease)):
+            with pytest.raises(OutcomeUnknown, match="the server went back to an earlier state"):
+                await write
+
+
+@pytest.mark.behaviour("REC-8", "LEA-2")
+@pytest.mark.parametrize("is_released", [False, True])
+async def test_a_leader_takes_its_lease_again_from_a_server_that_has_gone_back_behind_its_take(
+    store: PostgresStore, postgres_url: str, is_released: bool
+) -> None:
+    """Once the earlier holder has been gone for 2 s, with an epoch that the lost time has not used."""
+    refused, found = list[str](), list[Lease | None]()
+
+    async def is_taken() -> bool:
+        try:
+            found.append(await store.take("scheduler", "tester", "t1", 1000.0, again=True))
+        except StoreUnavailable as error:
+            refused.append(str(error))
+        return bool(found)
+
+    async with behind_a_take(store, postgres_url, is_released):
+        await until_true(is_taken, "it is taken again")
+        (again,) = found
+        assert again is not None
+        assert (again.epoch, again.lost) == (4, 7)
+        assert (refused == []) is is_released
+        assert all("the server went back" in why for why in refused)
+        await store.commit(one_run("r2", 8), again)
+
+
+@pytest.mark.behaviour("REC-8", "LEA-2")
+async def test_a_leader_does_not_follow_one_that_has_taken_the_lease_since_its_server_went_back(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    second = patient(postgres_url)
+    async with behind_a_take(store, postgres_url, is_released=True):
+        await second.open()
+        try:
+            taken = await second.take("scheduler", "other", "t2", 1000.0)
+            assert taken is not None
+            assert taken.epoch == 2
+            assert await store.take("scheduler", "tester", "t1", 1000.0, again=True) is None
+        finally:
+            await second.close()
+
+
+@pytest.mark.behaviour("REC-8")
+async def test_a_standby_uses_no_epoch_again_that_it_has_seen(store: PostgresStore, postgres_url: str) -> None:
+    async with beside(postgres_url) as other:
+        second = patient(postgres_url)
+        await second.open()
+        try:
+            for _ in range(3):
+                await store.take("scheduler", "tester", "t1", 1000.0)
+            assert await second.take("scheduler", "other", "t2", 1000.0) is None
+            await other.execute("UPDATE leases SET epoch = 1, holder = '', token = ''")
+            taken = await second.take("scheduler", "other", "t2", 1000.0)
+            assert taken is not None
+            assert taken.epoch == 4
+        finally:
+            await second.close()

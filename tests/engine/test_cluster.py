@@ -372,3 +372,19 @@ async def test_a_leader_whose_store_has_gone_back_says_so_and_uses_nothing_of_th
         "the store has gone back (positions lost: 1), found at 20"
     )
     await bench.stop()
+
+
+@pytest.mark.behaviour("REC-8")
+async def test_the_lost_time_ends_by_the_clock_of_the_store_and_beyond_the_positions_a_standby_saw() -> None:
+    """Its own clock is set by the take that shows the loss; what was stored in its last second it has not seen."""
+    store = ForgetfulStore()
+    store.lost = 3
+    bench = Bench(store, clock=StoreClock(LoopClock()), node=facts("a"))
+    await bench.start()
+    loss = bench.engine.present.loss
+    assert loss is not None
+    assert loss.lost == 3
+    assert loss.at == pytest.approx(asyncio.get_running_loop().time(), abs=1.0)
+    await until(lambda: bool(store.commits))
+    assert store.commits[0].position > 1_000_003
+    await bench.stop()

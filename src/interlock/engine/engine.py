@@ -387,7 +387,7 @@ class Engine:
         present.wrote_at = now.elapsed
         snapshot = await self._store.load(limits.small_payload, MACHINE.records)
         if self.owner.lost:
-            present.loss = WentBack(self.owner.lost, now.wall)
+            present.loss = WentBack(self.owner.lost, self._clock.now().wall)  # set by the store's since
             logger.error("%s; acknowledged runs may be gone", present.loss)
             snapshot = without_lost_time(snapshot, present.loss, present.position)
         before = present.state if self._has_led else None

@@ -144,3 +144,4 @@ class StaleEpoch(InterlockError, code="stale_epoch"):
 
     def __init__(self, name: str, epoch: int, current: int) -> None:
         super().__init__(f"lease {name!r}: epoch {epoch} is over, the current one is {current}")
+        self.current = current

@@ -36,9 +36,10 @@ class Leases(ABC):
     @abstractmethod
     async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         """Take a lease for `ttl` seconds if it is free, was released, has ended (as it has at exactly its end), or has
-        this token; `again` takes it only with this token, that is if nobody else had it in between. Return None if it
-        is not to be had, also because it was released to another holder that still has time to take it. Its epoch is
-        greater than any before, also with the same token.
+        this token; `again` takes it only with this token, that is if nobody else had it in between, or if the store has
+        gone back behind our last take. Return None if it is not to be had, also because it was released to another
+        holder that still has time to take it. Its epoch is greater than any before that the store has or the caller has
+        seen, also with the same token.
 
         Waits for a write that has passed the check of its lease, so that a later `load` has this write. A store that
         knows the session of the holder may also give a lease away once that has been gone for 2 s."""

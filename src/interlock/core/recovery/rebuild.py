@@ -105,6 +105,7 @@ def _spans_left(state: SchedulerState, run: Run, wall: float) -> Iterator[tuple[
 
 AT = "restored:at"  # name of the memo with the time of the last restore
 POSITION = "restored:position"  # likewise with the highest position that the lost time can have used
+UNSEEN = 1_000_000  # positions that the lost time may have used after the last that a standby saw: it looks each second
 
 
 def first_fence(at: float) -> int:
@@ -114,7 +115,7 @@ def first_fence(at: float) -> int:
 def without_lost_time(snapshot: Snapshot, loss: WentBack, position: int) -> Snapshot:
     """Let the state continue behind everything that the lost time can have used, up to this position."""
     at = max(loss.at, float(snapshot.memos.get(AT, 0.0)) + 1)  # also if the clock was set back since
-    position = max(position, snapshot.position + loss.lost)
+    position = max(position, snapshot.position + loss.lost) + UNSEEN
     return msgspec.structs.replace(snapshot, position=position, memos={**snapshot.memos, AT: repr(at).encode()})
 
 

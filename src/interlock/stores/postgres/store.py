@@ -26,22 +26,24 @@ from interlock.stores.sql.view import View
 GONE_SECONDS = 2.0  # time without the holder's session after which its lease may be taken
 WRITE_SECONDS = 10.0
 """A write that takes longer has an unknown outcome. No setting of the server ends the wait for a replica."""
+WENT_BACK = "the server went back to an earlier state"
 
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
 _ID = "pid || ' ' || extract(epoch FROM backend_start)"
 _SESSION = f"(SELECT {_ID} FROM pg_stat_activity WHERE pid = pg_backend_pid())"
 _TAKE = f"""
 INSERT INTO leases AS stored (name, holder, token, epoch, position, ends_at, session)
-VALUES ($1, $2, $3, 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} + $4, {_SESSION})
+VALUES ($1, $2, $3, $7::bigint + 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} + $4, {_SESSION})
 ON CONFLICT (name) DO UPDATE
-SET holder = excluded.holder, token = excluded.token, epoch = stored.epoch + 1, ends_at = {_NOW} + $4,
+SET holder = excluded.holder, token = excluded.token, epoch = greatest(stored.epoch, $7) + 1, ends_at = {_NOW} + $4,
   session = excluded.session
-WHERE stored.token = excluded.token OR (NOT $6 AND (
+WHERE stored.token = excluded.token OR ((NOT $6 OR stored.epoch < $7) AND (
   (stored.token = '' AND stored.holder IN ('', excluded.holder)) OR stored.ends_at <= {_NOW} OR stored.session = $5))
 RETURNING epoch, position, ends_at
 """
 _LOOK = f"""
-SELECT nullif(session, (SELECT {_ID} FROM pg_stat_activity WHERE {_ID} = session)), position FROM leases WHERE name = $1
+SELECT nullif(session, (SELECT {_ID} FROM pg_stat_activity WHERE {_ID} = session)), position, epoch
+FROM leases WHERE name = $1
 """
 _RENEW = f"""
 UPDATE leases SET ends_at = {_NOW} + $4, session = {_SESSION}
@@ -60,6 +62,7 @@ class PostgresStore(PostgresReader, Store, Leases):
         self._warnings: list[str] = []  # of the call under way
         self._position: dict[tuple[str, int], int] = {}  # name and epoch of a lease → the highest position stored
         self._seen = 0  # the highest position that another holder had stored
+        self._epochs: dict[str, int] = {}  # name of a lease → its highest epoch that was seen
         self._counted = UNCOUNTED
         self._left: tuple[str, float] | None = None  # a holder's session that is gone, and since when
 
@@ -122,7 +125,10 @@ class PostgresStore(PostgresReader, Store, Leases):
                 if errors.is_read_only(error):
                     self._disconnect()
                     await self._drop_connections()
-                raise errors.of_writing(error, self._write_seconds, lease) from error
+                found = errors.of_writing(error, self._write_seconds, lease)
+                if lease and isinstance(found, e.StaleEpoch) and found.current < self._epochs.get(lease.name, 0):
+                    found = e.OutcomeUnknown(WENT_BACK)
+                raise found from error
             except BaseException:
                 self._disconnect()
                 raise
@@ -190,17 +196,21 @@ class PostgresStore(PostgresReader, Store, Leases):
     async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         now = asyncio.get_running_loop().time()
         left = self._left[0] if self._left is not None and now - self._left[1] >= GONE_SECONDS else None
-        row = await self._write(_TAKE, name, holder, token, ttl, left, again)
+        known = self._epochs.get(name, 0)
+        row = await self._write(_TAKE, name, holder, token, ttl, left, again, known)
         seen = max(self._seen, *self._position.values(), 0)
         if row is None:
             found = await self._write(_LOOK, name)
-            session, self._seen = (None, seen) if found is None else (found[0], max(seen, found[1]))
+            session, position, epoch = found or (None, 0, 0)
+            self._seen, self._epochs[name] = max(seen, position), max(known, epoch)
             if session is None or self._left is None or self._left[0] != session:
                 self._left = None if session is None else (session, now)
+            if again and session is not None and epoch < known:
+                raise e.StoreUnavailable(f"{WENT_BACK}, in which the lease of a holder that is gone has not ended")
             return None
         self._left = None
         epoch, position, ends_at = row
-        self._position, self._seen = {(name, epoch): position}, 0
+        self._position, self._seen, self._epochs[name] = {(name, epoch): position}, 0, epoch
         return Lease(
             name=name, holder=holder, token=token, epoch=epoch, granted_at=ends_at - ttl, ends_at=ends_at,
             lost=max(0, seen - position),
@@ -209,11 +219,13 @@ class PostgresStore(PostgresReader, Store, Leases):
     async def renew(self, lease: Lease, ttl: float) -> Lease:
         row = await self._write(_RENEW, lease.name, lease.epoch, lease.token, ttl)
         if row is None:
-            holder = await self._write("SELECT holder FROM leases WHERE name = $1", lease.name)
-            raise e.LeaseLost(lease.name, f"now held by {(holder and holder[0]) or 'nobody'}")
+            holder, epoch = await self._write("SELECT holder, epoch FROM leases WHERE name = $1", lease.name) or ("", 0)
+            if epoch < self._epochs.get(lease.name, 0):
+                raise e.OutcomeUnknown(WENT_BACK)
+            raise e.LeaseLost(lease.name, f"now held by {holder or 'nobody'}")
         ends_at, position = row
         if position < self._position.get((lease.name, lease.epoch), 0):
-            raise e.OutcomeUnknown("the server went back to an earlier state")
+            raise e.OutcomeUnknown(WENT_BACK)
         return replace(lease, granted_at=ends_at - ttl, ends_at=ends_at)
 
     async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
