@@ -130,6 +130,18 @@ def test_runs_by_a_text_and_exactly_these_are_cancelled(server: Server) -> None:
     assert {http.get(f"{RUNS}/{run_id}").json["state"] for run_id in others} == {"prerun"}
 
 
+@pytest.mark.behaviour("OBS-4")
+def test_one_search_looks_beyond_the_first_thousand_runs(server: Server) -> None:
+    http = server.http
+    wanted = http.submit("echo", delay="1h", labels={"team": "deep"}, tenant="pile")
+    many = [{"job": "echo", "delay": "1h", "tenant": "pile"}] * 1000
+    for _ in range(2):
+        assert http.post(f"{RUNS}/batch", {"runs": many}).status == 201
+    found = http.get(RUNS, text="team=deep", tenant="pile").json
+    assert [run["id"] for run in found["runs"]] == [wanted]
+    http.post(f"{RUNS}/cancel", {"tenant": "pile"})
+
+
 # ── requests that are only tried ────────────────────────────────────────────────────────────────────────────────────
 
 

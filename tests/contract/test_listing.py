@@ -269,22 +269,22 @@ async def test_a_text_is_found_wherever_a_person_would_look(store: AnyStore, tex
     assert await listed(store, RunFilter(text=text, job_id="train.net")) == [one for one in wanted if one == "e"]
 
 
-async def test_a_search_says_how_far_back_it_has_looked(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.ports.store.MOST_LOOKED_AT", 10)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        RunFilter(text="rare"),
+        RunFilter(text="rare", states=UNSUCCESSFUL, live=False, is_step=False),  # what a bulk retry asks for
+        RunFilter(text="rare", job_id="work", states=frozenset({State.FAILED, State.RUNNING})),
+    ],
+)
+async def test_a_search_looks_at_1000_runs_and_says_how_far_back_that_was(store: AnyStore, wanted: RunFilter) -> None:
     runs = [
-        make_run(f"r{number:02}", created_at=1000.0 + number, reason="rare" if number == 3 else "")
-        for number in range(30)
+        ended(f"r{number:04}", State.FAILED, job_id="work", created_at=1000.0 + number, error="rare" * rare)
+        for number in range(2500)
+        for rare in [number in (3, 2400)]
     ]
     await store.commit(created(*runs), await take(store))
-    wanted, found, before = RunFilter(text="rare"), [], None
-    while True:
-        page = await store.runs(wanted, before, 5)
-        found.append(([run.id for run in page.runs], page.reached))
-        if (before := page.next) is None:
-            break
-    assert [run_id for ids, _ in found for run_id in ids] == ["r03"]
-    assert found[-1][1] is None, "everything was looked at"
-    reached = [at for _, at in found[:-1] if at is not None]
-    assert reached == sorted(reached, reverse=True)
-    assert reached[0] == 1020.0
+    found = await pages(store, wanted, 64)
+    assert [[run.id for run in page.runs] for page in found] == [["r2400"], [], ["r0003"]]
+    assert [page.reached for page in found] == [2500.0, 1500.0, None], "at the end, everything was looked at"
     assert (await store.runs(RunFilter(), None, 5)).reached is None

@@ -35,7 +35,7 @@ from interlock.model.record import RecordFilter
 from interlock.model.run import TRIGGER, UNSUCCESSFUL, Run, stats_of
 from interlock.model.state import TERMINAL
 from interlock.model.workflow import Workflow
-from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
+from interlock.ports.store import MOST_LOOKED_AT, MOST_SEARCHED, Lookup, Reader, RunFilter, RunRows
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.claim import read_claim
@@ -44,6 +44,7 @@ from interlock.wire.message import CHUNKS
 
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
 LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them
+SEARCH_SECONDS = 1.0  # after which a request with a text looks no further
 MOST_LISTED = 1000  # runs of a page that is read from the store
 MOST_MATCHING = 10_000  # runs that a dry run counts
 MOST_READS = 10  # of a record whose run goes on meanwhile
@@ -279,10 +280,17 @@ class RunHandlers:
             wanted = msgspec.structs.replace(wanted, is_step=False)
 
         async def read(tenant: str | None, before: int | None, limit: int) -> RunRows:
-            async with self._listing:
-                if call.connection.lost:
-                    raise e.ConnectionLost("the list")
-                return await self._reader.runs(msgspec.structs.replace(wanted, tenant=tenant), before, limit)
+            rows, end = RunRows([], before), time.monotonic() + SEARCH_SECONDS
+            for _ in range(1 if wanted.text is None else MOST_LOOKED_AT // MOST_SEARCHED):
+                async with self._listing:
+                    if call.connection.lost:
+                        raise e.ConnectionLost("the list")
+                    left = limit - len(rows.runs)
+                    page = await self._reader.runs(msgspec.structs.replace(wanted, tenant=tenant), rows.next, left)
+                rows = msgspec.structs.replace(page, runs=rows.runs + page.runs)
+                if rows.next is None or len(rows.runs) == limit or time.monotonic() >= end:
+                    break
+            return rows
 
         rows, following = await read_page(call, RunRows([], None), read)
         return v.RunPage(runs=[v.info_of(run, cut=True) for run in rows.runs], next=following, reached=rows.reached)

@@ -65,8 +65,9 @@ class Facts(msgspec.Struct):
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
     records: dict[tuple[str, str], Record] = {}  # by kind and id
     letters: dict[LetterFilter, tuple[list[str], bool]] = {}  # ids, and whether there are more
-    pages: dict[str, tuple[list[Run], int | None]] = {}
-    """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""
+    pages: dict[str, tuple[list[Run], int | None] | None] = {}
+    """bulk request → a page of ended runs, with payloads, and where the next begins, None after the last; or None: it
+    could not be read"""
 
 
 class Snapshot(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Read the facts that a step needs, for the whole batch at once."""
 
+import logging
 from collections.abc import Iterable
 from math import inf
 
@@ -8,13 +9,16 @@ from msgspec.structs import replace
 from interlock.core.facts import Facts, Needs
 from interlock.core.sessions.session import memo_name
 from interlock.core.workflows.take_over import MOST_BYTES
+from interlock.error import StoreUnavailable
 from interlock.fields import payload
 from interlock.model.facets import StepFacet
 from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.record import Memo, Record
-from interlock.model.run import Run
+from interlock.model.run import Run, RunFilter
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, Lookup, Store
+
+logger = logging.getLogger("interlock.engine")
 
 STEPS = 50  # steps that are read at once, each with a payload and a result of up to 1 MiB
 
@@ -101,21 +105,27 @@ async def _read_steps(run_id: str, store: Store) -> list[Run] | None:
 
 
 async def _read_pages(needs: Needs, facts: Facts, store: Store) -> list[Run]:
-    """Read the pages of bulk requests, and return all of their runs."""
+    """Read the pages of bulk requests, and return all of their runs. One that cannot be read stops nothing else."""
     every: list[Run] = []
-    for bulk_id, (wanted, before, size) in needs.pages.items():
-        if wanted.letters is not None:
-            letters = await store.records(DeadLetter, wanted.letters.records, before, size)
-            found = await store.look_up(Lookup(runs=[letter.id for letter in letters.records]))
-            runs, following = list(found.runs.values()), letters.next
+    for bulk_id, asked in needs.pages.items():
+        try:
+            facts.pages[bulk_id] = runs, _ = await _read_page(*asked, store)
+        except StoreUnavailable as error:
+            logger.warning("bulk request %s: a page of runs is read again later: %s", bulk_id, error)
+            facts.pages[bulk_id] = None
         else:
-            page = await store.runs(wanted, before, size)
-            inputs = (await store.look_up(Lookup(inputs=[run.id for run in page.runs]))).inputs
-            runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
-            following = page.next
-        facts.pages[bulk_id] = (runs, following)
-        every += runs
+            every += runs
     return every
+
+
+async def _read_page(wanted: RunFilter, before: int | None, size: int, store: Store) -> tuple[list[Run], int | None]:
+    if wanted.letters is not None:
+        letters = await store.records(DeadLetter, wanted.letters.records, before, size)
+        found = await store.look_up(Lookup(runs=[letter.id for letter in letters.records]))
+        return list(found.runs.values()), letters.next
+    page = await store.runs(wanted, before, size)
+    inputs = (await store.look_up(Lookup(inputs=[run.id for run in page.runs]))).inputs
+    return [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs], page.next
 
 
 async def _read_records_of(runs: Iterable[Run], facts: Facts, store: Store) -> None:

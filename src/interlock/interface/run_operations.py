@@ -79,7 +79,7 @@ class RunChoice(GatewayRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
 
 class ReadRuns(RunChoice[RunPage], frozen=True, kw_only=True):
     """List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null. One
-    request looks at 50,000 runs at most; with `text`, `reached` says how far back that was."""
+    request looks at 50,000 runs at most, with `text` for about a second; `reached` says how far back that was."""
 
     state: Annotated[p.SomeOf[State], doc("Only runs in this state; may be repeated.")] = []
     live: Annotated[bool | None, doc("`true`: only runs that have not ended; `false`: only runs that have.")] = None

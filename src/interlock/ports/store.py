@@ -27,12 +27,18 @@ from interlock.model.state import State
 from interlock.ports.leases import Lease
 
 MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does
+MOST_SEARCHED = 1000  # runs that one call of `runs` looks at if the filter has a text
 MOST_WITH_PREFIX = 1000  # runs that it looks at if the filter has `id_prefix`: the last of them by id
 MOST_EVENT_BYTES = 256 * 1024  # size of the answer to one call of `events`, roughly
 MOST_RECORDS = 120_000  # records that one call of `records` looks at
 MOST_RECORD_BYTES = 4 * 1024 * 1024  # size of its answer, roughly
 MOST_PRUNED = 1000  # rows, keys or runs that one call of `prune` deletes
 HURRIED = 20  # times more runs in a hurried call
+
+
+def most_looked_at(wanted: RunFilter) -> int:
+    """Return how many runs one call of `runs` looks at."""
+    return MOST_LOOKED_AT if wanted.text is None else MOST_SEARCHED
 
 
 class PruneLimits(msgspec.Struct, frozen=True):
@@ -242,10 +248,11 @@ class Reader(ABC):
         """Return at most `limit` runs that match, last created first; `before` is the `next` of the previous page.
 
         Pages repeat no run, leave out none that matched all the while, and contain none created since the first page.
-        One call looks at `MOST_LOOKED_AT` runs at most, so a page may be short or empty and still have a `next`. It
-        looks at the last `MOST_WITH_PREFIX` by id alone if the filter has `id_prefix`: of all tenants, anew for each
-        page. It looks at no ended run if the filter is `only_live`, at unsuccessful ones alone if it is
-        `only_unsuccessful`, and otherwise at those of the parent, root or job alone if it names one.
+        One call looks at `MOST_LOOKED_AT` runs at most, or at `MOST_SEARCHED` if the filter has a text, which is looked
+        for in large columns; so a page may be short or empty and still have a `next`. It looks at the last
+        `MOST_WITH_PREFIX` by id alone if the filter has `id_prefix`: of all tenants, anew for each page. It looks at no
+        ended run if the filter is `only_live`, at unsuccessful ones alone if it is `only_unsuccessful`, and otherwise
+        at those of the parent, root or job alone if it names one.
         """
 
     @abstractmethod

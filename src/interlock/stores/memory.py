@@ -317,14 +317,14 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
 
     async def runs(self, wanted: port.RunFilter, before: int | None, limit: int) -> port.RunRows:
         found: list[Run] = []
-        looked_at = 0
+        looked_at, most = 0, port.most_looked_at(wanted)
         numbered = self._numbered if wanted.id_prefix is None else self._with_prefix(wanted.id_prefix)
         count = len(numbered) if before is None else bisect_left(numbered, before, key=itemgetter(0))
         for number, run in reversed(numbered[:count]):
             if looks.is_passed_over(wanted, run):
                 continue
             fits = wanted.fits(run)
-            if looked_at == port.MOST_LOOKED_AT or (fits and len(found) == limit):
+            if looked_at == most or (fits and len(found) == limit):
                 oldest = None if wanted.text is None else self._numbered_at(number + 1).created_at
                 return port.RunRows(found, number + 1, oldest)
             looked_at += 1

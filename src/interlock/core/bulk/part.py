@@ -38,9 +38,10 @@ BULK = Part(
         StartBulk: rerun.needs_page,
     },
     asks=(rerun.needs_next_page,),
+    alarms={rerun.UNREAD: rerun.ask_again},
     records=(BulkRequest,),
     loads=(_load,),
     explains=(requests.explain,),
     hears=(requests.proceed,),
-    has_more=(lambda state: bool(state.of(Bulks).walks),),
+    has_more=(lambda state: bool(state.of(Bulks).walks) and not state.of(Bulks).is_unread,),
 )

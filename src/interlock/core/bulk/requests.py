@@ -18,7 +18,7 @@ from interlock.core.entry.lineage import asker, maker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import closing as workflows
-from interlock.error import BadUse, Draining, IdempotencyConflict, NotHere, Overloaded, rebuild
+from interlock.error import BadUse, Draining, IdempotencyConflict, NotHere, Overloaded, StoreUnavailable, rebuild
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run, RunFilter
@@ -71,6 +71,9 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         raise Draining
     if is_retry and command.wanted.job_id is not None:
         p.state.job(command.wanted.job_id)
+    page = p.facts.pages.pop(command.bulk_id, None)
+    if is_retry and page is None:
+        raise StoreUnavailable("the first page of runs could not be read")
     if len(p.state.of(Bulks).walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
     # It must not see runs of other tenants, not even in the number of those left.
@@ -89,7 +92,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         behind=() if made_by is None else made_by.submitters,
     )
     p.state.of(Bulks).walks[bulk.id] = walk
-    _keep(p, rerun.retry_page(p, bulk) if is_retry else bulk)
+    _keep(p, bulk if page is None else rerun.retry_page(p, bulk, page))
     bulks = p.state.of(Bulks)
     if len(bulks.requests) > MOST_KEPT:
         oldest = next(bulk_id for bulk_id in bulks.requests if bulk_id not in bulks.walks)
@@ -157,11 +160,15 @@ def cancel_with_children(p: Pass, run: Run, reason: str, actor: str) -> bool:
 
 
 def _retry_next(p: Pass, bulk: BulkRequest) -> None:
-    """Retry the next page, if it was read. A scheduler that drains leaves the rest to the next one."""
+    """Retry the next page, if it was asked for. A scheduler that drains leaves the rest to the next one."""
     if not p.state.draining:
         p.state.of(Bulks).walks[bulk.id] = []
-        if bulk.id in p.facts.pages:
-            _keep(p, rerun.retry_page(p, bulk))
+        if bulk.id not in p.facts.pages:
+            return
+        if (page := p.facts.pages.pop(bulk.id)) is None:
+            rerun.wait_for_page(p)
+        else:
+            _keep(p, rerun.retry_page(p, bulk, page))
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

@@ -30,6 +30,8 @@ from interlock.wire.letter_request import Replay
 from interlock.wire.request import NewRun, StartBulk
 from interlock.wire.run_request import RetryRun
 
+UNREAD = "unread"
+UNREAD_SECONDS = 1.0  # until a page that could not be read is asked for again
 PAGE = 64  # runs that one pass retries, each with a payload of up to 1 MiB
 
 
@@ -40,7 +42,8 @@ def needs_page(state: SchedulerState, command: StartBulk, needs: Needs) -> None:
 
 def needs_next_page(state: SchedulerState, needs: Needs) -> None:
     """Ask for the next page of the bulk request whose turn it is."""
-    bulk = state.of(Bulks).requests[next(iter(state.of(Bulks).walks))] if state.of(Bulks).walks else None
+    bulks = state.of(Bulks)
+    bulk = bulks.requests[next(iter(bulks.walks))] if bulks.walks and not bulks.is_unread else None
     if bulk is not None and bulk.action is RunAction.RETRY and not state.draining:
         _need(state, needs, bulk.id, bulk.wanted, bulk.before)
 
@@ -94,10 +97,20 @@ def key_of(command: RetryRun) -> str | None:
     return CALL_KEY + hashlib.blake2b(f"{command.run_id}\0{command.key}".encode(), digest_size=16).hexdigest()
 
 
-def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
+def wait_for_page(p: Pass) -> None:
+    """Ask for no page for a while: the last one could not be read."""
+    p.state.of(Bulks).is_unread = True
+    p.state.set_alarm(p.elapsed + UNREAD_SECONDS, UNREAD, UNREAD)
+
+
+def ask_again(p: Pass, name: str, at: float) -> None:
+    p.state.of(Bulks).is_unread = False
+
+
+def retry_page(p: Pass, bulk: BulkRequest, page: tuple[list[Run], int | None]) -> BulkRequest:
     """Retry the runs of the page that was read, except those that were retried before, were collapsed into another,
     have no job any more, have a draining lane, or are beyond the limits of their tenant."""
-    runs, before = p.facts.pages.pop(bulk.id)
+    runs, before = page
     done = bulk.done
     for old in runs:
         facets = p.marked.get(old.id, old).facets or Facets()

@@ -62,7 +62,7 @@ class SqlReader(port.Reader):
         values = asdict(wanted) | {
             "states": sorted(wanted.states) or None,
             "before": _LARGEST if before is None else _in_range(before),
-            "most": port.MOST_LOOKED_AT,
+            "most": port.most_looked_at(wanted),
             "most_with_prefix": port.MOST_WITH_PREFIX,
             # One more than asked for tells whether there is another page.
             "limit": limit + 1,
