@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.model.work import ContainerWork
+from interlock.supervision.engines import Patience
 from interlock.wire import message as m
 from interlock.worker.container_attempt import archive_of
 from tests.helpers.engine_peer import Peer, reply, state
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.behaviour("EXE-3")
 WORK = ContainerWork(image="registry.example/train:1.4")
 MISSING = reply(404, {"message": "no such image: registry.example/train:1.4"})
 CREATE, PULL, LOOK = "POST containers/create", "POST images/create", "GET c1/json"
+REMOVE = "DELETE containers"
 
 
 def pulled(*lines: object) -> bytes:
@@ -113,8 +115,11 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("held", [CREATE, "POST c1/start"])
 async def test_a_worker_that_is_killed_while_it_starts_one_leaves_nothing(folder: Path, held: str) -> None:
+    """An engine that is still creating it does not find it yet."""
     peer = Peer(folder / "s")
     peer.held[held] = asyncio.Event()
+    peer.first[REMOVE] = [reply(404), reply(404)] if held == CREATE else []
+    asked = len(peer.first[REMOVE]) + 1
     async with peer.serving():
         worker = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -128,8 +133,27 @@ async def test_a_worker_that_is_killed_while_it_starts_one_leaves_nothing(folder
         finally:
             worker.kill()
             await worker.wait()
-        await until(lambda: "DELETE containers" in peer.asked, "its container is removed")
+        await until(lambda: peer.asked.count(REMOVE) == asked, "its container is removed")
         peer.held[held].set()
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+async def test_one_that_is_given_up_is_removed_when_the_engine_answers_again_or_the_worker_stops(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, recovers: bool
+) -> None:
+    monkeypatch.setattr("interlock.worker.container_attempt.PATIENCE", Patience(quick=0.2, slow=0.2, lost=0.2))
+    monkeypatch.setattr("interlock.supervision.guard_client.BETWEEN_REQUESTS", 0.01 if recovers else 1e6)
+    async with engine(folder, monkeypatch) as (stage, peer):
+        run_id = stage.begin(WORK)
+        await stage.started(run_id)
+        peer.answers[LOOK] = peer.answers[REMOVE] = reply(500, {"message": "not now"})
+        assert isinstance(await stage.end(run_id), m.Lost)
+        await until(lambda: REMOVE in peer.asked, "its removal is asked for")
+        peer.answers[REMOVE] = reply(204)
+        asked = peer.asked.count(REMOVE)
+        if not recovers:
+            await stage.executors.close()
+        await until(lambda: peer.asked.count(REMOVE) == asked + 1, "it is removed")
 
 
 async def test_one_that_used_up_its_memory_fails_under_that_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

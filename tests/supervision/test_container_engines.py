@@ -30,6 +30,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
 class Reports:
     lines: list[str]
     created = removed = 0
+    is_pursued = False
 
     def __init__(self) -> None:
         self.lines = []
@@ -39,6 +40,9 @@ class Reports:
 
     def disregard(self, key: str) -> None:
         self.removed += 1
+
+    def pursue(self, key: str) -> None:
+        self.is_pursued = self.removed < self.created
 
     def sink(self, path: str, stream: str, line: str, at: float) -> None:
         self.lines.append(line)
@@ -236,7 +240,7 @@ def test_an_engine_that_cannot_tell_of_a_container_any_more(peer: Peer, answer: 
     assert exit.code is None
     assert why in exit.error
     # It is still to be removed, by whoever can.
-    assert (reports.created, reports.removed) == (1, 0)
+    assert (reports.created, reports.removed, reports.is_pursued) == (1, 0, True)
 
 
 def test_an_engine_that_stays_away(peer: Peer) -> None:

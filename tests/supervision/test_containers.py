@@ -74,6 +74,9 @@ class Stage:
     def disregard(self, key: str) -> None:
         self.removed += 1
 
+    def pursue(self, key: str) -> None:
+        """Nothing of it may be left by then."""
+
     @property
     def out(self) -> list[str]:
         return [line for stream, line in self.lines if stream == "stdout"]

@@ -137,6 +137,7 @@ class ContainerInstance(NativeInstance):
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if error is None else self._patience.quick):
                     await self._remove(self._engine, self._name)
+            self._around.guard.pursue(self._key)
         else:
             self._around.guard.disregard(self._key)
         await self._engine.close()
@@ -163,6 +164,7 @@ class ContainerInstance(NativeInstance):
             await engine.close()
         finally:
             self.settle(exit)
+            self._around.guard.pursue(self._key)
 
     async def _watch(self, engine: engines.EngineApi) -> None:
         """Look when its log ends, as it does with the container, and every few seconds."""
@@ -205,9 +207,9 @@ class ContainerInstance(NativeInstance):
         return self._exit(state.exit_code, error=" ".join(error.split()))
 
     def _give_up(self, why: str) -> None:
-        """Leave a container that can be neither seen nor ended to the next life, or to the guard."""
+        """Leave a container that can be neither seen nor ended to requests that go on after this instance."""
         if not self._over.done():
-            logger.warning("%s: its container %s is left alone: %s", self._birth.path, self._name, why)
+            logger.warning("%s: its container %s is to be removed later: %s", self._birth.path, self._name, why)
             self._is_given_up = True
             self._over.set_result(self._exit(error=why))
 

@@ -11,10 +11,10 @@ One limit: a process that has left its session, its environment and its parent w
 several children may have started, has no owner and lives until the guard ends.
 
 The children do not outlive the supervisor either: the guard notices the end of the link, or of the process by its
-pidfd; it then kills everything and removes containers. If the guard itself is killed, its children get the parent-death
-signal, and the supervisor finds leftovers by session and by a variable that each child inherits. Exits arrive as
-signals and on descriptors; nothing polls. The guard has a session of its own, so Ctrl-C in a terminal does not reach it
-or its children: the tree decides who stops, and when.
+pidfd; it then kills everything. At its end, also in order, it removes the containers that are left. If the guard itself
+is killed, its children get the parent-death signal, and the supervisor finds leftovers by session and by a variable
+that each child inherits. Exits arrive as signals and on descriptors; nothing polls. The guard has a session of its own,
+so Ctrl-C in a terminal does not reach it or its children: the tree decides who stops, and when.
 
 Workers outlive the scheduler: they have no parent-death signal and the guard spares them, because the next scheduler
 adopts their work. A clean stop of the scheduler stops them too, unless `keep_workers` is set: then it sends them
@@ -38,7 +38,8 @@ from interlock.supervision.lineage import NOT_YET, GuardedChild, Orphans, tried
 
 REMAINS = 2.0  # seconds until the guard reports the end of a child despite a process that does not die
 LAST_REMAINS = 5.0  # seconds until the guard ends despite a process that does not die
-LAST_WORD = 5.0  # seconds for one last request to a container engine
+LAST_WORD = 5.0  # seconds for one last request to a container engine, and for all to be repeated
+BETWEEN_WORDS = 0.25  # seconds until they are repeated
 LOOK_AGAIN = 0.005  # seconds until the next look at an orphan whose owner is not known yet
 ROUNDS = 50  # most looks for orphans in a row, while each finds dead ones
 
@@ -95,10 +96,9 @@ class _Guard:
         self._end()
         self._link.settimeout(1.0)
         tried(self._link.sendall, self._unsent)
+        # A supervisor that lives ends the guard when the link is closed.
+        _say_all(list(self._last_words.values()))
         self._link.close()
-        if not self._in_order:
-            for path, request in self._last_words.values():
-                _say(path, request)
 
     def _turn(self, timeout: float | None) -> None:
         self._has_looked = False
@@ -233,7 +233,6 @@ class _Guard:
 
     def _close(self, spare: bool) -> None:
         self._over, self._in_order = True, not spare
-        self._last_words.clear()
 
     def _reap(self) -> None:
         """Deal with every process that has died."""
@@ -341,12 +340,24 @@ def _close_all(descriptors: list[int]) -> None:
             os.close(descriptor)
 
 
-def _say(path: str, request: bytes) -> None:
-    """Send a request to a socket and wait for the first bytes of the answer, so that the peer completes it."""
+def _say_all(words: list[tuple[str, bytes]]) -> None:
+    """Remove containers. One that is not found is asked for again: its creation may be under way."""
+    until = time.monotonic() + LAST_WORD
+    while (words := [word for word in words if not _say(*word)]) and time.monotonic() < until:
+        time.sleep(BETWEEN_WORDS)
+
+
+def _say(path: str, request: bytes) -> bool:
+    """Send a request to a socket and wait for the first bytes of the answer, so that the peer completes it. Return
+    False if it has not found what the request is about."""
     with socket.socket(socket.AF_UNIX) as link:
         link.settimeout(LAST_WORD)
         if tried(link.connect, path) != -1 and tried(link.sendall, request) != -1:
-            tried(link.recv, 1024)
+            try:
+                return link.recv(1024).split()[1:2] != [b"404"]
+            except OSError:
+                pass
+    return True
 
 
 def main() -> None:

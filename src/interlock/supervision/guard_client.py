@@ -22,6 +22,8 @@ MOST_STARTING = 64  # simultaneous starts; others wait, so that neither side run
 PATIENCE = 10.0
 """seconds for the guard to end after the request to close, and to report the end of a killed process"""
 BETWEEN_LOOKS = 0.01
+LONGEST_REMOVAL = 60.0  # seconds for a container engine to answer that it has removed a container
+BETWEEN_REQUESTS = 2.0  # seconds between requests to remove a container
 MOST_LOOKS = 300  # looks at processes left by a killed guard; one that then still lives is left alone
 RESOURCES = {
     "memory": resource.RLIMIT_AS,
@@ -93,6 +95,7 @@ class Guard:
         self._spawned: dict[int, Spawned] = {}
         self._tasks = TaskSet()
         self._last_words: dict[str, tuple[str, bytes]] = {}
+        self._pursuits = TaskSet()
 
     @property
     def pid(self) -> int | None:
@@ -149,7 +152,7 @@ class Guard:
         process.settle(Ended(code=0))
 
     def remember(self, key: str, path: str, request: bytes) -> None:
-        """Make the guard send a request to the socket at `path` if the supervisor is killed."""
+        """Make the guard send a request for removal to the socket at `path` at its end, however that comes."""
         self._last_words[key] = (path, request)
         self.open().send(("remember", key, path, request))
 
@@ -158,10 +161,24 @@ class Guard:
         if self._last_words.pop(key, None) is not None and self._link is not None:
             self._link.send(("disregard", key))
 
+    def pursue(self, key: str) -> None:
+        """Send a request that is still remembered until it is served, or the guard ends."""
+        if not self._is_closed and key in self._last_words:
+            self._pursuits.begin(self._pursue(key))
+
+    async def _pursue(self, key: str) -> None:
+        while (word := self._last_words.get(key)) is not None:
+            if await _is_served(*word):
+                self.disregard(key)
+            else:
+                await asyncio.sleep(BETWEEN_REQUESTS)
+
     async def close(self, spare: bool = False) -> None:
         """End the guard for good with everything that it has started, including processes that outlive a supervisor
         unless they are spared."""
         self._is_closed = True
+        self._pursuits.cancel()
+        await self._pursuits.end()
         self._last_words.clear()
         link = self._link
         if link is not None:
@@ -202,6 +219,21 @@ class Guard:
             self._spawned.pop(process.number, None)
             process.fail(NotSpawned("guard", 0, why))
         link.over.set_result(None)
+
+
+async def _is_served(path: str, request: bytes) -> bool:
+    """Return whether what a request removes is gone."""
+    try:
+        async with asyncio.timeout(LONGEST_REMOVAL):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                writer.write(request)
+                answer = await reader.read(1024)
+            finally:
+                writer.close()
+    except OSError:
+        return False
+    return answer.split()[1:2] in ([b"200"], [b"204"], [b"404"])
 
 
 def _spawn_message(number: int, program: Program, link: GuardLink) -> GuardMessage:

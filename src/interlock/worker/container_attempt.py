@@ -1,7 +1,7 @@
 """An attempt of a container: made on an engine of the worker's machine, followed to its end, and removed.
 
 Payload and result are files inside it, which the engine copies: no folder of the machine is mounted for them. The guard
-removes the container if the worker is killed.
+removes the container if the worker ends before that is done.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from interlock.model.failure import Failure, Outcome
 from interlock.model.work import ContainerWork, Pull
 from interlock.ports.clock import elapsed
 from interlock.supervision.container import ContainerInstance, configuration
-from interlock.supervision.engines import EngineApi, EngineError
+from interlock.supervision.engines import PATIENCE, EngineApi, EngineError
 from interlock.supervision.instance import Birth, Surroundings
 from interlock.supervision.spec import Container
 from interlock.wire import message as m
@@ -64,7 +64,7 @@ class AttemptContainer(ContainerInstance):
         log: ProcessLog,
         say: Callable[[str], None],
     ) -> None:
-        super().__init__(spec, about, around)
+        super().__init__(spec, about, around, PATIENCE)
         self._pull_when = pull
         self._files = files
         self._name = name
