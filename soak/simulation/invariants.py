@@ -406,7 +406,9 @@ class Invariants(Ledger):
         elif isinstance(message, m.Stop) and message.run_id in self.disk.runs_by_id:
             run = self.disk.runs_by_id[message.run_id]
             executed = [execution for execution in self.executions if execution.run_id == run.id]
-            is_start = self._is_late_start(run, run.stop_reason or "")
+            # If the time of the whole run passes in the same pass, that is the reason which is stored.
+            in_start = message.reason == "attempt_timeout" and run.state is State.STARTING
+            is_start = self._is_late_start(run, "start_timeout" if in_start else run.stop_reason or "")
             self.spans.stops(message, run, None if is_start else _longest(self._job(run), run), executed)
         elif isinstance(message, CancelRun):
             self.cancels[message.run_id] = None
