@@ -2636,7 +2636,7 @@ export interface Operations {
     body: BatchBody;
     answer: SubmittedBatch;
   };
-  /** List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null. One request looks at 50,000 runs at most; with `text`, `reached` says how far back that was. */
+  /** List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null. One request looks at 50,000 runs at most, with `text` for about a second; `reached` says how far back that was. */
   runs: {
     path: Record<string, never>;
     query: {
