@@ -278,7 +278,7 @@ class Scenario(msgspec.Struct, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but runs and schedules, of which the checker knows what a store may lose."""
+        """Whether it has only runs and schedules: the checker knows what a store may lose of these."""
         special = self.lanes or self.guards or self.policy or self.remote_policy or self.routes or self.families
         return not (special or self.sagas or self.workflows or self.scans or self.slow_starts)
 

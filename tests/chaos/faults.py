@@ -41,7 +41,7 @@ class Doors(NamedTuple):
 
 
 class Faults(ABC):
-    """What is harmed, and how."""
+    """What a fault harms, and how."""
 
     database: Database
 

@@ -92,7 +92,7 @@ def test_a_leader_whose_server_is_replaced_by_a_replica_that_lagged_says_what_is
 
 @pytest.mark.behaviour("REC-8")
 def test_a_leader_whose_server_goes_back_behind_its_own_take_of_the_lease_says_so_and_leads_on() -> None:
-    """There, the lease is that of the scheduler before it, which is gone, and is none that has led since."""
+    """In that server the lease still belongs to the earlier scheduler, which is gone; nobody has led since."""
     with replicated("a") as (primary, replica, cluster):
         node = cluster.nodes["a"]
         node.wait_for(node.submit("add", left=2), "succeeded")

@@ -334,13 +334,6 @@ def test_whatever_is_killed_nothing_acknowledged_is_lost_and_nothing_is_doubled(
     run_with(patient(crashing_server.url), body)
 
 
-def _reached(done: list[str], count: int) -> Any:
-    async def has_reached() -> bool:
-        return len(done) >= count
-
-    return has_reached
-
-
 async def _taken(store: PostgresStore) -> tuple[Lease, Snapshot]:
     """Take the lease and load as soon as the server is there again, with connections that are whole."""
     found: list[tuple[Lease, Snapshot]] = []

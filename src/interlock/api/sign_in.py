@@ -46,7 +46,7 @@ class Sessions:
     # ── callers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def caller(self, headers: Headers) -> Caller | None:
-        """Return the caller of a request with a secret; None without one. Raise if its session is none, or is over."""
+        """Return the caller of a request with a secret; None without one. Raise if its session is unknown or over."""
         found = await self._find(headers)
         return None if found is None else found[0]
 

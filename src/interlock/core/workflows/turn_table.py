@@ -45,7 +45,7 @@ class Turns(msgspec.Struct):
         self.bytes_out += size
 
     def take_back(self, run_id: str) -> int | None:
-        """Take back a turn; return the number of ended steps that it got, or None if there is none."""
+        """Take back a turn; return how many ended steps it was given, or None if no turn is out."""
         given, size = self.out.pop(run_id, (None, 0))
         self.bytes_out -= size
         return given
